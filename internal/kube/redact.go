@@ -42,8 +42,12 @@ func (t redactingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
+	warnings := res.Header.Values("Warning")
+	if res.StatusCode < http.StatusBadRequest && len(warnings) == 0 {
+		return res, nil
+	}
 	r := redactor{about: aboutPath(req.URL.Path), secret: strings.Contains(req.URL.Path+"/", "/secrets/")}
-	if warnings := res.Header.Values("Warning"); len(warnings) > 0 {
+	if len(warnings) > 0 {
 		res.Header["Warning"] = deliver(req, r.warnings(warnings))
 	}
 	if res.StatusCode < http.StatusBadRequest {

@@ -96,7 +96,10 @@ func (p *patchParser) checked() ([]effect.Patch, error) {
 		}
 		return nil, errors.New(text)
 	}
-	return lastOfEachSet(p.patches), nil
+	if p.sets {
+		return lastOfEachSet(p.patches), nil
+	}
+	return p.patches, nil
 }
 
 // unreadable combines the errors of both parsers, first the one of the likely format.

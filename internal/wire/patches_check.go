@@ -20,8 +20,9 @@ type patchParser struct {
 	filters    *jq.Compiler
 	patches    []effect.Patch
 	violations violations
-	// read and invalid are numbers of documents.
+	// read and invalid are numbers of documents. sets: one of them is a Sync.
 	read, invalid int
+	sets          bool
 }
 
 // add checks a document, and reports whether further ones are to be read.
@@ -96,6 +97,7 @@ func (p *patchParser) patch(number int, d *patchDocument) effect.Patch {
 		p.wrong(number, "operation", fmt.Sprintf("%q is unknown", name), hint)
 		return out
 	case out.Operation == effect.Sync:
+		p.sets = true
 		p.set(&out, d)
 		return out
 	case out.Operation.HasObject():

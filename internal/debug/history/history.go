@@ -90,7 +90,7 @@ func (r *Record) endEntry() Entry {
 func (h *History) Begin(r Run) *Record {
 	r.ID = cmp.Or(r.ID, r.Task+"-"+strconv.Itoa(r.Attempt))
 	r.Status, r.Started = Running, time.Now()
-	r.Why = cutList(r.Why, maxWhy)
+	r.Why = slices.Clone(r.Why[:min(maxWhy, len(r.Why))]) // so that the rest can be freed
 	rec := &Record{history: h, run: r, tail: tail{limit: h.output}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,9 +100,6 @@ func (h *History) Begin(r Run) *Record {
 	})
 	return rec
 }
-
-// cutList copies the beginning of a list, so that the rest can be freed.
-func cutList[T any](all []T, limit int) []T { return slices.Clone(all[:min(limit, len(all))]) }
 
 // Output takes a line that the hook printed.
 func (r *Record) Output(line []byte) {
@@ -148,7 +145,7 @@ func (r *Record) End(o Outcome) {
 			return cmp.Or(cmp.Compare(failed(b), failed(a)), cmp.Compare(len(b.Warnings), len(a.Warnings)))
 		})
 	}
-	r.run.Patches, r.run.PatchCount = cutList(o.Patches, maxPatches), len(o.Patches)
+	r.run.Patches, r.run.PatchCount = slices.Clone(o.Patches[:min(maxPatches, len(o.Patches))]), len(o.Patches)
 	r.run.Output, r.run.OutputCut = r.tail.text()
 	r.tail, r.end = tail{}, time.Now()
 	r.size = r.run.cost()

@@ -202,7 +202,9 @@ func (b *batch) one(ctx context.Context, p *effect.Patch, res kube.Resource) err
 	}
 	log := b.announce(ctx, p)
 	do := func() error { return (&request{Options: &b.opts, batch: b, patch: p, resource: res, log: log}).do(ctx) }
-	err = do()
+	if err = do(); err == nil {
+		return nil
+	}
 	if kube.IsUnserved(err) && p.Operation != effect.Create {
 		// The resource was found earlier. Without this, a Delete in a version that is no longer served would seem to succeed.
 		served, unknown := b.opts.Resolver.ResolveAgain(ctx, p.APIVersion, p.Kind)

@@ -72,7 +72,7 @@ func (f *failure) Unwrap() error { return f.cause }
 // judge turns the outcome of a run for a review into a verdict. Without a valid answer the failure policy decides.
 func (w *webhook) judge(operation string, review []byte, answer *effect.AdmissionAnswer, err error) *verdict {
 	f := w.failed(answer, err)
-	if f == nil && answer.Allowed {
+	if f == nil && answer.Allowed && len(answer.Patch) > 0 {
 		f = w.checkPatch(operation, review, answer.Patch)
 	}
 	switch {
@@ -107,9 +107,6 @@ func (w *webhook) failed(answer *effect.AdmissionAnswer, err error) *failure {
 }
 
 func (w *webhook) checkPatch(operation string, review, patch []byte) *failure {
-	if len(patch) == 0 {
-		return nil
-	}
 	var err error
 	switch {
 	case w.typ != event.Mutating:
