@@ -25,9 +25,9 @@ var bounds = []struct {
 	event  string
 	bounds [3]int
 }{
-	{"Added", [3]int{328, 79, 23}},
-	{"MergePatch", [3]int{102, 37, 14}}, // beyond those of Added
-	{"review", [3]int{258, 80, 22}},
+	{"Added", [3]int{320, 79, 23}},
+	{"MergePatch", [3]int{95, 35, 14}}, // beyond those of Added
+	{"review", [3]int{251, 80, 22}},
 }
 
 const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
