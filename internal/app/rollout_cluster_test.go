@@ -239,3 +239,14 @@ func TestNoReviewIsLost(t *testing.T) {
 	last.end(t)
 	t.Logf("%d in total, %d failed", sent.Load(), failed.Load())
 }
+
+// denying is the configuration of a hook that reviews ConfigMaps of a namespace.
+func denying(namespace string) string {
+	return `configVersion: v1
+kubernetesValidating:
+- name: deny.example.com
+  namespace: {labelSelector: {matchLabels: {kubernetes.io/metadata.name: ` + namespace + `}}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]`
+}
+
+const deny = `echo '{"allowed": false, "message": "nothing is allowed here"}' > $ADMISSION_RESPONSE_PATH`

@@ -149,29 +149,6 @@ func TestDeleteWaits(t *testing.T) {
 	}
 }
 
-func TestDryRun(t *testing.T) {
-	cluster := testenv.Shared(t)
-	namespace := cluster.Namespace(t)
-	a, log := newApplier(t, cluster, func(o *Options) { o.DryRun = true })
-	object := `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one", "namespace": "` + namespace +
-		`"}, "stringData": {"key": "top secret"}}`
-	if got := apply(t, a, `{"operation": "Create", "object": `+object+`}`); got != "" {
-		t.Fatal(got)
-	}
-	if got := cluster.Kubectl(t, "-n", namespace, "get", "secret", "-o", "name"); got != "" {
-		t.Errorf("the dry run made %s", got)
-	}
-	if !strings.Contains(log.String(), "Dry run") || strings.Contains(log.String(), "top secret") {
-		t.Errorf("log: %s", log)
-	}
-	// The server checks what a dry run sends.
-	bad := strings.Replace(object, "one", "Not A Name", 1)
-	if got := apply(t, a, `{"operation": "Create", "object": `+bad+`}`); !strings.Contains(got,
-		"is invalid: metadata.name: a lowercase RFC 1123 subdomain must consist") {
-		t.Errorf("error %q", got)
-	}
-}
-
 // Many writers of one object: conflicts are tried again, and nothing is lost.
 func TestConflicts(t *testing.T) {
 	cluster := testenv.Shared(t)

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +12,6 @@ import (
 	"github.com/shell-operator/shell-operator/internal/kube"
 	"github.com/shell-operator/shell-operator/internal/source/webhook/keep"
 	"github.com/shell-operator/shell-operator/internal/test"
-	"github.com/shell-operator/shell-operator/internal/test/testenv"
 )
 
 // start runs servers until the test ends.
@@ -80,46 +78,5 @@ func TestOnlyTheLeaderRegisters(t *testing.T) {
 		if !want {
 			close(leading)
 		}
-	}
-}
-
-// A set whose webhooks the API server rejects does not become active: at the start it is an error, at a reload the last set stays.
-func TestRejectedSet(t *testing.T) {
-	c := testenv.Shared(t)
-	namespace := c.Namespace(t)
-	hooks := func(expression string) []*hook.Hook {
-		return []*hook.Hook{{Name: "hook.sh", Validating: []hook.Admission{{
-			Binding: hook.Binding{Name: "deny.example.com"}, SideEffects: "None", TimeoutSeconds: 10, FailurePolicy: "Ignore",
-			Rules: []hook.Rule{{APIGroups: []string{namespace + ".example.com"}, APIVersions: []string{"v1"}, Resources: []string{"things"},
-				Operations: []string{"CREATE"}}},
-			MatchConditions: []hook.MatchCondition{{Name: "c", Expression: expression}},
-		}}}}
-	}
-	leading := make(chan struct{})
-	close(leading)
-	options := func(expression string) Options {
-		return Options{
-			Cluster: &kube.Cluster{Config: c.Config(t)}, Hooks: hooks(expression), Leading: leading, Log: slog.New(slog.DiscardHandler),
-			Ready: func(*hook.Hook, hook.Address) bool { return true }, ReadyChanged: func() <-chan struct{} { return nil },
-			Webhooks: WebhookOptions{Admission: WebhookServer{ListenAddress: "127.0.0.1:0", Cert: "/no/such/file"}, ConfigurationName: namespace},
-		}
-	}
-	const invalid = `the API server rejects the webhook "deny.example.com" of hook "hook.sh": matchConditions[0].expression "a = b": ` +
-		"it does not compile: 1:3: Syntax error"
-	if _, err := New(t.Context(), options("a = b")); err == nil || !strings.Contains(err.Error(), invalid) {
-		t.Errorf("at the start: %v", err)
-	}
-	s, err := New(t.Context(), options("true"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	start(t, s)
-	configuration := "validatingwebhookconfiguration/" + namespace + "-hooks"
-	c.Kubectl(t, "wait", "--for=create", configuration, "--timeout=60s")
-	if _, err := s.Prepare(t.Context(), hooks("a = b")); err == nil || !strings.Contains(err.Error(), invalid) {
-		t.Errorf("at a reload: %v", err)
-	}
-	if got := c.Kubectl(t, "get", configuration, "-o", "jsonpath={.webhooks[0].matchConditions[0].expression}"); got != "true" {
-		t.Errorf("registered is %q", got)
 	}
 }
