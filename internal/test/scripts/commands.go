@@ -26,7 +26,7 @@ var common = map[string]Command{
 	"operator":  operatorCommand,
 	"runs":      runsCommand,
 	"log":       logCommand,
-	"field":     fieldCommand,
+	"capture":   captureCommand,
 	"nolog":     noLogCommand,
 	"after":     afterCommand,
 	"signal":    signalCommand,
@@ -136,17 +136,18 @@ func logCommand(w *World, ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// field NAME KEY REGEXP: wait until a record matches, and set a variable to one of its fields.
-func fieldCommand(w *World, ts *testscript.TestScript, _ bool, args []string) {
-	pattern := regexp.MustCompile(args[2])
-	err := w.Operator.TryUntil(test.Patience, func(records []testenv.Record) bool {
-		at := slices.IndexFunc(records, func(r testenv.Record) bool { return pattern.MatchString(r.Text) })
-		if at >= 0 {
-			ts.Setenv(args[0], records[at].Fields[args[1]])
+// capture NAME REGEXP: wait until a record matches, and set a variable to what the group of the pattern matches.
+func captureCommand(w *World, ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile(args[1])
+	ts.Check(w.Operator.TryUntil(test.Patience, func(records []testenv.Record) bool {
+		for _, r := range records {
+			if found := pattern.FindStringSubmatch(r.Text); found != nil {
+				ts.Setenv(args[0], found[1])
+				return true
+			}
 		}
-		return at >= 0
-	})
-	ts.Check(err)
+		return false
+	}))
 }
 
 // after REGEXP REGEXP: wait until a record matches the second one, after one that matches the first.
