@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -168,19 +169,21 @@ func TestLibrariesAndSignals(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ script, handles, ignores string }{
 		"python": {libraryHook(t, "hook.py", "", ""),
-			`signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), print("unlocked"), sys.exit(1))); time.sleep(60)`, `time.sleep(60)`},
+			`signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.3), print("unlocked"), sys.exit(1))); print("runs", flush=True); time.sleep(60)`,
+			`print("runs", flush=True); time.sleep(60)`},
 		"bash": {libraryHook(t, "hook.sh", "", ""),
-			`trap 'sleep 0.3; echo unlocked; exit 1' TERM; sleep 60 & wait`, `sleep 60 & wait`},
+			`trap 'sleep 0.3; echo unlocked; exit 1' TERM; echo runs; while :; do sleep 0.1; done`, `sleep 60 & echo runs; wait`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, run := libraryBench(t, test.script)
 			for command, want := range map[string]bool{test.handles: true, test.ignores: false} {
-				b.timeout = time.Second // the run has begun by then on a busy machine, too
+				ctx, stop := context.WithCancelCause(t.Context())
+				b.ctx, b.printed = ctx, func(string) { stop(&process.StopError{Hook: "hook"}) } // as at a time limit
 				began := time.Now()
 				got := run(command)
-				var late *process.TimeoutError
-				if !errors.As(got.err, &late) || strings.Contains(fmt.Sprint(got.stdout), "unlocked") != want || time.Since(began) > 30*time.Second {
+				if !errors.As(got.err, new(*process.StopError)) || strings.Contains(fmt.Sprint(got.stdout), "unlocked") != want ||
+					time.Since(began) > 30*time.Second {
 					t.Errorf("%s: %s after %s", command, got, time.Since(began))
 				}
 			}

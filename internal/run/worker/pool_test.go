@@ -56,6 +56,9 @@ type bench struct {
 	log  *syncBuffer
 	// timeout limits each run.
 	timeout time.Duration
+	// ctx ends runs. printed, if set, gets each line of stdout when it comes.
+	ctx     context.Context
+	printed func(string)
 
 	mu   sync.Mutex
 	runs int
@@ -80,7 +83,7 @@ func newBench(t *testing.T, script string, change func(*Options, *process.Option
 			t.Skip("needs " + program)
 		}
 	}
-	b := &bench{t: t, dir: t.TempDir(), log: &syncBuffer{}}
+	b := &bench{t: t, ctx: t.Context(), dir: t.TempDir(), log: &syncBuffer{}}
 	b.path = filepath.Join(b.dir, "hook.sh")
 	if err := os.WriteFile(b.path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -122,12 +125,16 @@ func (b *bench) run(command string) outcome { return b.runWith(command, nil) }
 
 func (b *bench) runWith(command string, change func(*process.Invocation)) (o outcome) {
 	in := b.invocation(command)
-	in.Stdout = func(line []byte) { o.stdout = append(o.stdout, string(line)) }
+	in.Stdout = func(line []byte) {
+		if o.stdout = append(o.stdout, string(line)); b.printed != nil {
+			b.printed(string(line))
+		}
+	}
 	in.Stderr = func(line []byte) { o.stderr = append(o.stderr, string(line)) }
 	if change != nil {
 		change(&in)
 	}
-	o.result, o.err = b.pool.Execute(b.t.Context(), in)
+	o.result, o.err = b.pool.Execute(b.ctx, in)
 	return o
 }
 
@@ -376,10 +383,13 @@ func TestStartIsNotPartOfTheTimeLimit(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	var opening sync.WaitGroup
 	opening.Go(func() {
-		time.Sleep(2 * limit)
-		if err := os.WriteFile(b.path+".gate", []byte("\n"), 0o600); err != nil {
+		gate, err := os.OpenFile(b.path+".gate", os.O_WRONLY, 0) // the worker has started when it reads
+		if err != nil {
 			t.Error(err)
+			return
 		}
+		time.Sleep(2 * limit)
+		gate.Close()
 	})
 	got := b.runWith("true", func(in *process.Invocation) { in.Timeout = limit })
 	opening.Wait()
