@@ -36,13 +36,6 @@ func (e *example) killed(programs ...string) *example {
 	return e
 }
 
-// restart ends the operator and starts another one, which finds everything done.
-func (e *example) restart(env ...string) {
-	e.t.Helper()
-	e.stop()
-	e.start(env...)
-}
-
 var clusterWide sync.Mutex
 
 // install applies the manifests that the example needs; the Deployment is for machines with nodes. Webhooks are for the test's namespace
