@@ -37,7 +37,7 @@ var classes = []struct {
 }
 
 // testLines bounds the lines of all files of tests.
-const testLines = 62350
+const testLines = 62400
 
 // TestLines keeps the program from growing without a decision.
 func TestLines(t *testing.T) {

@@ -27,6 +27,8 @@ type apiServer struct {
 	random *rand.Rand
 	// outage rejects half of the requests, blind the lists without a selector.
 	outage, blind bool
+	// late, if set, holds the events of x until it is closed.
+	late chan struct{}
 	// changes is the number of changes by users.
 	changes int
 	// released is called when an object has lost the finalizer.
@@ -146,7 +148,17 @@ func (s *apiServer) watch(req *http.Request) *http.Response {
 		s.memory.ServeHTTP(w, req.WithContext(ctx))
 		_ = writer.Close()
 	}()
-	return &http.Response{StatusCode: <-w.status, Header: w.header, Body: &slowBody{reader, cancel, func() { s.delay(ctx) }}}
+	return &http.Response{StatusCode: <-w.status, Header: w.header, Body: &slowBody{reader, cancel, func() {
+		s.delay(ctx)
+		var late chan struct{}
+		s.set(func() { late = s.late })
+		if late != nil && strings.Contains(req.URL.Query().Get("fieldSelector"), "name=x") {
+			select {
+			case <-late:
+			case <-ctx.Done():
+			}
+		}
+	}}}
 }
 
 // watchWriter writes a watch to a pipe. It reports the status when that is known.

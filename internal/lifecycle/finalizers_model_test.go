@@ -58,6 +58,7 @@ func TestFinalizersAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scenario{
 			keyed:    rapid.Bool().Draw(rt, "keyed"),
+			named:    rapid.Bool().Draw(rt, "named"),
 			perRun:   rapid.SampledFrom([]int{0, 1}).Draw(rt, "contextsPerRun"),
 			parked:   rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "max-parked"),
 			modified: rapid.Bool().Draw(rt, "Modified"),
@@ -81,11 +82,13 @@ func TestFinalizerScenarios(t *testing.T) {
 		"left while a run polls":    "create x, wait, wait, wait, poll, delete x, moment, leave x, wait, break, wait, wait, wait, repair, wait",
 		"left twice":                "create y, wait, leave y, join y, leave y, wait, wait",
 		"left before the start":     "create x, wait, wait, wait, blind, leave x, reload, wait, wait, see, wait",
-		"replaced during a run":     "create x, wait, wait, wait, change x, moment, reload, wait, wait",
-		"paused during a run":       "create x, wait, wait, wait, change x, moment, pause-hook, moment, resume-hook, wait, wait",
-		"paused between steps":      "create y, wait, poll, delete y, wait, pause-hook, wait, resume-hook, wait",
-		"left during a pause":       "create x, create y, wait, wait, pause-hook, delete x, leave y, wait, resume-hook, wait",
-		"replaced between steps":    "create y, wait, poll, delete y, wait, reload, wait",
+		"back while its watch is late": "named, create x, create y, wait, wait, wait, leave x, moment, hold, join x, wait, wait, change y, " +
+			"moment, deliver, wait, wait",
+		"replaced during a run":  "create x, wait, wait, wait, change x, moment, reload, wait, wait",
+		"paused during a run":    "create x, wait, wait, wait, change x, moment, pause-hook, moment, resume-hook, wait, wait",
+		"paused between steps":   "create y, wait, poll, delete y, wait, pause-hook, wait, resume-hook, wait",
+		"left during a pause":    "create x, create y, wait, wait, pause-hook, delete x, leave y, wait, resume-hook, wait",
+		"replaced between steps": "create y, wait, poll, delete y, wait, reload, wait",
 		"Deleting displaced": "max-parked, create x, create y, wait, wait, wait, break, delete x, wait, wait, wait, delete y, " +
 			"wait, wait, wait",
 		"Deleted displaced": "max-parked, create x, create y, wait, wait, wait, break, leave x, wait, wait, wait, delete y, wait, wait, wait",
@@ -98,8 +101,11 @@ func TestFinalizerScenarios(t *testing.T) {
 			s := scenario{modified: true, seed: 1}
 			for step := range strings.SplitSeq(text, ", ") {
 				kind, object, _ := strings.Cut(step, " ")
-				if kind == "max-parked" {
+				switch kind {
+				case "max-parked":
 					s.parked = 1
+				case "named":
+					s.named = true
 				}
 				s.steps = append(s.steps, finalizerStep{kind, object})
 			}
@@ -115,7 +121,9 @@ func TestFinalizerScenarios(t *testing.T) {
 // scenario is a configuration of the hook, and what happens.
 type scenario struct {
 	keyed, modified bool
-	perRun          int
+	// named: each object has a watch of its own.
+	named  bool
+	perRun int
 	// parked is --max-parked.
 	parked int
 	seed   uint64
@@ -261,6 +269,9 @@ func (b *buckets) Event(ev event.Event) {
 		}
 		b.ended[uid] = true
 	case event.Added, event.Deleting:
+		if now := b.server.objects()[o.Metadata.Name]; now.Metadata.UID == uid && !now.protected() {
+			b.fault("%s of %s, which does not have the finalizer", ev.Watch, uid)
+		}
 		delete(b.ended, uid)
 	}
 }
@@ -392,6 +403,9 @@ func (s *scenario) newHook() *hook.Hook {
 	if s.keyed {
 		k.Lanes = hook.Lanes{Key: "object", Concurrency: 2}
 	}
+	if s.named {
+		k.Names = []string{"x", "y"}
+	}
 	return &hook.Hook{Name: "h", Kubernetes: []hook.Kubernetes{k}, Settings: hook.Settings{ContextsPerRun: s.perRun}}
 }
 
@@ -493,6 +507,10 @@ func (w *finalizerWorld) do(s finalizerStep) {
 			set(func() { w.fault("the failure is not shown") })
 		}
 		w.server.set(func() { w.server.blind = s.kind == "blind" })
+	case "hold":
+		w.server.set(func() { w.server.late = make(chan struct{}) })
+	case "deliver":
+		close(w.server.late)
 	case "retry":
 		w.retryAll()
 	case "reload":

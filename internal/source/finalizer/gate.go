@@ -53,7 +53,7 @@ type gate struct {
 	// awaited is the number of objects of the initial list that the end of gateStarting waits for; settled is closed then.
 	awaited int
 	settled chan struct{}
-	// floors are the versions, by key, after the removal of the finalizer, until the watch has passed them: older states are outdated.
+	// floors are the versions, by key, after the removal of the finalizer, until all watches have passed them: older states are outdated.
 	floors map[string]floor
 	// paused: the permission to add the finalizer was missing, no request to add one is sent before.
 	paused time.Time
@@ -178,13 +178,13 @@ func (g *gate) Admit(sub *stream.Subscription, o *stream.Object, has bool) bool 
 // Outdated reports whether a state is older than the removal of the finalizer.
 func (g *gate) Outdated(o *stream.Object) bool { return g.closed() && (g.outdated(o) || g.isLosing(o)) }
 
-// outdated reports whether a state is older than the removal of the finalizer, and forgets removals that the watch has passed.
+// outdated reports whether a state is older than the removal of the finalizer, and forgets removals that all watches have passed.
 func (g *gate) outdated(o *stream.Object) bool {
 	if len(g.floors) == 0 {
 		return false
 	}
+	maps.DeleteFunc(g.floors, func(_ string, f floor) bool { return g.binding.Passed(f.version) })
 	v, last := stream.ParseVersion(o.ResourceVersion), g.floors[o.Key]
-	maps.DeleteFunc(g.floors, func(_ string, f floor) bool { return f.version < v })
 	return last.uid == o.UID && v != 0 && v < last.version
 }
 

@@ -124,6 +124,16 @@ func (s *Shelf) Get(key string) (e stream.Digested, ok bool) {
 	return s.m.digested(it), true
 }
 
+// Passed reports whether all watches of the binding have come up to a version.
+func (s *Shelf) Passed(version uint64) bool {
+	for sub, from := range s.m.subs {
+		if sub.Consumer == stream.Consumer(s.m) && !from.awaited && from.applied < version {
+			return false
+		}
+	}
+	return true
+}
+
 // Each calls do for each object that the guard decides about.
 func (s *Shelf) Each(do func(e stream.Digested, from *stream.Subscription)) {
 	s.m.items.Scan(func(_ string, it item) bool {
