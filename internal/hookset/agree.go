@@ -106,7 +106,7 @@ type server struct {
 	of   string
 }
 
-// taken returns the bindings of a hook whose requests are those of another hook. First has the first binding for each of them.
+// taken returns the bindings of a hook whose requests another hook gets. First has the first binding for each request.
 func taken(h *hook.Hook, first map[server]declaration) (found []wire.Violation) {
 	for a, b := range h.Bindings() {
 		key, problem, hint := server{a.Kind, b.Name}, "is also the name of %s", "give each a unique name"

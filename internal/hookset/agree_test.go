@@ -66,7 +66,7 @@ func TestConditionsAreStored(t *testing.T) {
 	}
 }
 
-// A request runs one hook: names of webhooks of a kind, and routes, are those of one binding.
+// A request runs one hook: webhooks of a kind, and routes, have names of their own.
 func TestRequestsRunOneHook(t *testing.T) {
 	review := func(kind, name string) func(context.Context) (string, string, error) {
 		return prints(fmt.Sprintf(`{configVersion: v1, %s: [{name: %s.example.com, rules: [`+

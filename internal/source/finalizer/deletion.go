@@ -18,7 +18,7 @@ type deletions struct {
 	// unannounced are the uids of objects that the hook does not know and gets no event of: they were being deleted when the binding got them.
 	unannounced map[string]bool
 	// known are the uids that the binding has had, until the objects have been found that left before the start; nil afterwards. unfound is
-	// why that has failed.
+	// the error of the search.
 	known   map[string]bool
 	unfound string
 }
@@ -35,8 +35,8 @@ const (
 	removed
 )
 
-// meet notes an object that the binding has, or is about to have.
-func (d *deletions) meet(uid string) {
+// noteKnown notes an object that the binding has, or is about to have.
+func (d *deletions) noteKnown(uid string) {
 	if d.known != nil {
 		d.known[uid] = true
 	}
@@ -91,7 +91,7 @@ func (g *gate) isUnannounced(o *stream.Object) bool {
 	return g.closed() && o.Terminating() && (!o.HasFinalizer(g.name) || g.fates[o.UID] != 0)
 }
 
-// forget drops what is known of an object whose finalizer has been removed.
+// forget drops the fate of an object whose finalizer has been removed.
 func (d *deletions) forget(uid string) {
 	if d.fates[uid] >= removed {
 		delete(d.fates, uid)
@@ -134,7 +134,7 @@ func (g *gate) Removed(before *stream.Object, last stream.Digested) (reason stri
 	return "", false
 }
 
-// Unlocked delivers what had to wait for the Synchronization.
+// Unlocked delivers the deletions that had to wait for the Synchronization.
 func (g *gate) Unlocked() {
 	g.binding.Each(func(e stream.Digested, _ *stream.Subscription) {
 		if e.Object.Terminating() {

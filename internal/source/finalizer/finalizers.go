@@ -191,7 +191,7 @@ func (g *gate) readLeft(ctx context.Context, o kube.Finalized, again bool) error
 		default:
 			g.left = append(g.left, e)
 		}
-		g.meet(e.Object.UID)
+		g.noteKnown(e.Object.UID)
 	})
 	return nil
 }

@@ -9,7 +9,7 @@
 //   - Deleting is delivered once for each object, and again only if a run has kept the finalizer.
 //   - Requests that fail are repeated, with a delay, until they succeed or the binding ends; Troubles has the last errors.
 //
-// Not attempted: finalizers of other clients. Locks and goroutines are those of package watch.
+// Not attempted: finalizers of other clients. Package watch has the locks and the goroutines.
 package finalizer
 
 import (
@@ -155,7 +155,7 @@ func (g *gate) Admit(sub *stream.Subscription, o *stream.Object, has bool) bool 
 	case !g.closed():
 	case o.Terminating() || o.HasFinalizer(g.name):
 		if l := g.lacking[o.Key]; l != nil {
-			g.end(l)
+			g.endWait(l)
 		}
 		if o.HasFinalizer(g.name) && g.fates[o.UID] == removed && stream.ParseVersion(o.ResourceVersion) != 0 {
 			delete(g.fates, o.UID) // it has been added again since
@@ -168,10 +168,10 @@ func (g *gate) Admit(sub *stream.Subscription, o *stream.Object, has bool) bool 
 		if has {
 			delay = regainDelay
 		}
-		g.lack(sub, o, delay)
+		g.requestAddition(sub, o, delay)
 		return false
 	}
-	g.meet(o.UID)
+	g.noteKnown(o.UID)
 	return true
 }
 
@@ -198,8 +198,8 @@ func (g *gate) isRemoving(key, uid string) bool {
 	return c != nil && c.sending
 }
 
-// lack requests the finalizer for an object.
-func (g *gate) lack(sub *stream.Subscription, o *stream.Object, delay time.Duration) *change {
+// requestAddition requests the finalizer for an object.
+func (g *gate) requestAddition(sub *stream.Subscription, o *stream.Object, delay time.Duration) *change {
 	l := g.lacking[o.Key]
 	switch {
 	case l == nil:
@@ -211,9 +211,9 @@ func (g *gate) lack(sub *stream.Subscription, o *stream.Object, delay time.Durat
 		}
 		return l
 	default:
-		g.dismiss(l)
+		g.stopWaiting(l)
 	}
-	g.meet(o.UID)
+	g.noteKnown(o.UID)
 	l = &change{
 		finalizerChange: finalizerChange{key: o.Key, uid: o.UID}, sub: sub, object: g.finalized(o),
 		since: stream.ParseVersion(o.ResourceVersion),
@@ -227,14 +227,14 @@ func (g *gate) finalized(o *stream.Object) kube.Finalized {
 	return kube.Finalized{Resource: g.binding.Resource(), Namespace: o.Namespace, Name: o.Name, UID: o.UID, Finalizers: o.Finalizers()}
 }
 
-// end ends the waiting of an object.
-func (g *gate) end(l *change) {
+// endWait ends the waiting of an object.
+func (g *gate) endWait(l *change) {
 	delete(g.lacking, l.key)
-	g.settle(l)
+	g.countAwaited(l)
 }
 
-// settle notes that an object of the initial list has, or may not have, the finalizer.
-func (g *gate) settle(l *change) {
+// countAwaited notes that an object of the initial list has, or may not have, the finalizer.
+func (g *gate) countAwaited(l *change) {
 	if !l.awaited {
 		return
 	}
@@ -247,20 +247,20 @@ func (g *gate) settle(l *change) {
 	}
 }
 
-// dismiss ends the waiting of an object that the binding no longer selects, or that is gone. The finalizer is removed if it has been
+// stopWaiting ends the waiting of an object that the binding no longer selects, or that is gone. The finalizer is removed if it has been
 // added, or is added by a request in flight.
-func (g *gate) dismiss(l *change) {
-	if g.end(l); l.added {
+func (g *gate) stopWaiting(l *change) {
+	if g.endWait(l); l.added {
 		g.requestRemoval(l.object)
 	}
 	l.left = true
 }
 
-// Withdraw dismisses objects that wait.
+// Withdraw ends the waiting of objects that are gone.
 func (g *gate) Withdraw(gone func(key string, from *stream.Subscription) bool) {
 	for _, l := range g.lacking {
 		if gone(l.key, l.sub) {
-			g.dismiss(l)
+			g.stopWaiting(l)
 		}
 	}
 }
@@ -274,12 +274,12 @@ func (g *gate) close(todo requests) (closed bool) {
 		}
 		g.todo, g.phase, g.trouble, g.known, g.awaited = todo, gateStarting, "", map[string]bool{}, 1
 		g.binding.Each(func(e stream.Digested, from *stream.Subscription) {
-			if g.meet(e.Object.UID); !e.Object.Terminating() && !e.Object.HasFinalizer(g.name) {
-				g.lack(from, e.Object, 0).awaited = true
+			if g.noteKnown(e.Object.UID); !e.Object.Terminating() && !e.Object.HasFinalizer(g.name) {
+				g.requestAddition(from, e.Object, 0).awaited = true
 				g.awaited++
 			}
 		})
-		g.settle(&change{awaited: true})
+		g.countAwaited(&change{awaited: true})
 	})
 	return closed
 }
@@ -289,9 +289,9 @@ func (g *gate) close(todo requests) (closed bool) {
 func (g *gate) open(phase gatePhase) {
 	for _, l := range g.lacking {
 		if phase == gateHalted {
-			g.dismiss(l)
+			g.stopWaiting(l)
 		}
-		g.end(l)
+		g.endWait(l)
 	}
 	if g.phase != gateHalted {
 		g.phase = phase
@@ -301,7 +301,7 @@ func (g *gate) open(phase gatePhase) {
 // Muted opens the gate: the next version of the hook adds the finalizer.
 func (g *gate) Muted() { g.open(gateOpen) }
 
-// Ended ends the requests, so that no object gets a finalizer that is recorded no more.
+// Ended ends the requests, so that no object gets a finalizer without a record.
 func (g *gate) Ended() (idle <-chan struct{}) {
 	if g.ended = true; g.todo == nil {
 		return nil
@@ -422,7 +422,7 @@ func (g *gate) answeredAdd(c *change, err error) {
 func (g *gate) leaveOut(c *change) {
 	if c.awaited {
 		g.binding.Forget(c.key)
-		g.settle(c)
+		g.countAwaited(c)
 	}
 }
 
@@ -434,7 +434,7 @@ func (g *gate) failed(c *change, message, problem string) {
 	c.err = problem
 }
 
-// missing names the permission that a change needs, after what is not allowed.
+// missing adds the permission that a change needs to a problem.
 func (g *gate) missing(problem string, c *change) string {
 	res, namespace := g.binding.Resource(), c.object.Namespace
 	if !res.Namespaced {
