@@ -474,6 +474,9 @@ func (g *gate) answeredRemoval(c *change, text []byte, err error) {
 				g.todo.Forget(c.finalizerChange)
 			}
 			g.lostFinalizer(c.finalizerChange, last)
+		case g.todo == nil: // the gate was never closed
+			g.failed(c, "Cannot remove the finalizer", err.Error())
+			delete(g.removals, c.finalizerChange)
 		case g.ended:
 			delete(g.removals, c.finalizerChange)
 		case kube.IsPermissionMissing(err):

@@ -2,10 +2,12 @@ package finalizer
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/shell-operator/shell-operator/internal/event"
 	"github.com/shell-operator/shell-operator/internal/kube"
 )
 
@@ -37,4 +39,19 @@ func TestEndedWaitsForRequests(t *testing.T) {
 		close(answer)
 		<-idle
 	})
+}
+
+// A run that succeeds before the gate is closed removes the finalizer once: nothing repeats a request that fails.
+func TestReleaseBeforeTheGateIsClosed(t *testing.T) {
+	w := &world{t: t, bindings: map[string]*binding{}}
+	for _, line := range []string{"binding b", "list b x/a#1@1:a"} {
+		w.do(strings.Fields(line))
+	}
+	g := w.bindings["b"].gate
+	sent := 0
+	g.remove = func(context.Context, kube.Finalized) ([]byte, error) { sent++; return nil, errors.New("the API server is gone") }
+	g.release(t.Context(), &event.Event{Watch: event.Deleting, Object: event.Object{Namespace: "x", Name: "a", UID: "1"}})
+	if sent != 1 || len(g.removals) != 0 {
+		t.Errorf("%d requests, %d removals wait", sent, len(g.removals))
+	}
 }
