@@ -132,7 +132,7 @@ func newOperator(o Options, kill context.Context, cl *kube.Cluster, files *works
 	return op, nil
 }
 
-// newRunner makes what runs hooks.
+// newRunner makes the Runner of hooks, with its companions.
 func (op *operator) newRunner(o Options, kill context.Context, files *workspace.Workspace) {
 	op.workers = worker.New(worker.Options{
 		Executor: process.New(process.Options{TermDelay: o.ShutdownTimeout / 5, Kill: kill}), ReadyTimeout: o.ConfigTimeout,

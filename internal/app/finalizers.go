@@ -16,7 +16,7 @@ import (
 	"github.com/shell-operator/shell-operator/internal/source/watch"
 )
 
-// newFinalizers makes the record of finalizers, and the options of what adds and removes them.
+// newFinalizers makes the record of finalizers, and the options of the gates.
 func (op *operator) newFinalizers(cl *kube.Cluster, o Options) (gates finalizer.Options, err error) {
 	config := o.Patches.Client(cl.Config)
 	o.Election.fence(config)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Delays returns the delays of what is repeated until it succeeds: from half a second, doubled up to the longest.
+// Delays returns the delays between attempts: from half a second, doubled up to the longest.
 func Delays(longest time.Duration) wait.DelayFunc {
 	return wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 10, Cap: longest}.DelayFunc()
 }

@@ -17,7 +17,7 @@ type Companion interface {
 	Joins(h *hook.Hook, answers bool) bool
 }
 
-// Waiter is a Companion whose Await returns what a run for a queue has to wait for, as queue.Blocked; nil for nothing.
+// Waiter is a Companion whose Await returns the reason why a run for a queue has to wait, as queue.Blocked; nil if it may begin.
 type Waiter interface{ Await(t *Task) error }
 
 // Beginner is a Companion whose Begin is called before the contexts are made, and for a task without events, which starts no process.

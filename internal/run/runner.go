@@ -96,7 +96,7 @@ type Awaiter interface {
 	Await(ctx context.Context, h *hook.Hook, index int)
 }
 
-// WholeEffects are Effects that compare what is sent: they get also large files of operations in memory, and runs that request nothing.
+// WholeEffects are Effects that compare requests: they get also large files of operations in memory, and runs that request nothing.
 type WholeEffects interface {
 	Effects
 	ReadWhole()
@@ -314,8 +314,8 @@ func (r *Runner) applyFailed(ctx context.Context, a *Attempt, turn *Turn, err er
 	return err
 }
 
-// answer judges what the hook wrote for a request, and takes the answer out of what is left to apply. The caller reads only the answers:
-// the rest may be large.
+// answer judges the answer that the hook wrote for a request, and takes it out of the outcome that is applied. The caller reads only the
+// answers: the rest may be large.
 func (a *Attempt) answer(review *answered, left *Outputs) (err error) {
 	review.outputs = Outputs{Admission: left.Admission, Conversion: left.Conversion, HTTP: left.HTTP}
 	switch review.Type {

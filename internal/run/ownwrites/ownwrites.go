@@ -109,7 +109,7 @@ type wait struct {
 	lacking string
 }
 
-// unshownError is the reason for which a run has not begun: snapshots of its contexts lack what an earlier one has written.
+// unshownError keeps a run from its begin: snapshots of its contexts lack what an earlier one has written.
 type unshownError struct {
 	shown <-chan struct{}
 	left  time.Duration

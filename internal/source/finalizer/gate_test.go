@@ -49,7 +49,10 @@ func TestReleaseBeforeTheGateIsClosed(t *testing.T) {
 	}
 	g := w.bindings["b"].gate
 	sent := 0
-	g.remove = func(context.Context, kube.Finalized) ([]byte, error) { sent++; return nil, errors.New("the API server is gone") }
+	g.remove = func(context.Context, kube.Finalized) ([]byte, error) {
+		sent++
+		return nil, errors.New("the API server is gone")
+	}
 	g.release(t.Context(), &event.Event{Watch: event.Deleting, Object: event.Object{Namespace: "x", Name: "a", UID: "1"}})
 	if sent != 1 || len(g.removals) != 0 {
 		t.Errorf("%d requests, %d removals wait", sent, len(g.removals))

@@ -33,7 +33,7 @@ type ownChange struct {
 // maxOwnWaiting bounds the changes of an object that wait for requests, which have a time limit.
 const maxOwnWaiting = 100
 
-// ownReason is the reason for which a change is no event.
+// ownReason withholds a change, in the words of logs.
 const ownReason = "it is a condition that the operator has set, or a change by the hook itself, whose binding has ownChanges: ignore"
 
 // isOwn reports whether nothing but our change lies between both states of a change.

@@ -107,7 +107,7 @@ func (m *writes) await(writes []effect.Write) <-chan struct{} {
 	return w.shown
 }
 
-// settle ends the waits for what is shown now. It requires mu.
+// settle ends the waits for versions that the binding has. It requires mu.
 func (m *writes) settle() {
 	if len(m.waits) == 0 {
 		return
